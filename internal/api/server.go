@@ -26,7 +26,7 @@ const timeout = 5 * time.Second
 // Serve answers on a unix socket that only root may open, until ctx ends.
 func Serve(ctx context.Context, path string, registry Registry, subscribers Subscribers, applier Applier) error {
 	// a socket that a killed daemon left behind; the lock says that none lives
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.RemoveAll(path); err != nil {
 		return fmt.Errorf("remove old socket: %w", err)
 	}
 	listener, err := net.Listen("unix", path)

@@ -171,26 +171,35 @@ func (w *faults) points() []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-// died waits until it is ready or has ended, and reports whether it was killed.
-func (r *running) died() bool {
+// begins waits until it is ready, which it reports, or has ended.
+func (r *running) begins() bool {
 	r.t.Helper()
 	late := time.After(patience)
 	for {
 		select {
 		case note := <-r.notes:
 			if strings.HasPrefix(note, "READY=1") {
-				return false
+				return true
 			}
 		case <-r.ended:
-			status, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus)
-			if r.exit != nil && (!ok || !status.Signaled() || status.Signal() != syscall.SIGKILL) {
-				r.t.Fatalf("it ended by itself: %v\n%s", r.exit, r.log)
-			}
-			return r.exit != nil
+			return false
 		case <-late:
 			r.t.Fatalf("it neither is ready nor ends\n%s", r.log)
 		}
 	}
+}
+
+// died waits until it is ready or has ended, and reports whether it was killed.
+func (r *running) died() bool {
+	r.t.Helper()
+	if r.begins() || r.exit == nil {
+		return false
+	}
+	status, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL {
+		r.t.Fatalf("it ended by itself: %v\n%s", r.exit, r.log)
+	}
+	return true
 }
 
 // recovers fails unless weft starts after a kill, and leaves nothing when it is unloaded.

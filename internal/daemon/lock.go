@@ -7,11 +7,16 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"weft/internal/store/statefile"
 )
 
 // lock prevents a second daemon in the namespace. The kernel releases the lock when
 // the process ends, however it ends.
 func lock(path string) (*os.File, error) {
+	if err := statefile.Regular(path); err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // close-on-exec: no child inherits it
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weft/internal/store/statefile"
 )
 
 // Damaged is where a file was set aside that was damaged, and how.
@@ -26,6 +28,9 @@ func (d *Damaged) Unwrap() error { return d.Err }
 // place. One file at most is kept of each name. A file that another process holds,
 // or that cannot be read, is left alone.
 func setAside(path string) (*Damaged, error) {
+	if irregular := new(statefile.Damaged); errors.As(statefile.Regular(path), &irregular) {
+		return renamed(path, irregular.Err)
+	}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -52,8 +57,12 @@ func setAside(path string) (*Damaged, error) {
 	if fault == nil {
 		return nil, nil
 	}
-	aside := path + ".damaged"
-	return &Damaged{aside, fault}, os.Rename(path, aside)
+	return renamed(path, fault)
+}
+
+func renamed(path string, fault error) (*Damaged, error) {
+	aside, err := statefile.SetAside(path)
+	return &Damaged{aside, fault}, err
 }
 
 // hold waits for the lock that bbolt takes, as long as Open does.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -32,7 +33,7 @@ func (d *Damaged) Unwrap() error { return d.Err }
 // Read reads the value of a file. It leaves value alone and gives false if there
 // is no such file, and leaves it alone if the error is Damaged.
 func Read[T any](path string, value *T) (found bool, err error) {
-	text, err := os.ReadFile(path)
+	text, err := content(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -47,6 +48,83 @@ func Read[T any](path string, value *T) (found bool, err error) {
 	return true, nil
 }
 
+// errNotAFile is the damage of a path at which something else lies: a directory, a
+// FIFO, whose reader would wait for ever, or a link that leads nowhere.
+var errNotAFile = errors.New("it is no regular file")
+
+// content reads a file. Whatever else has its path is Damaged.
+func content(path string) ([]byte, error) {
+	if err := Regular(path); err != nil {
+		return nil, err
+	}
+	return Text(path)
+}
+
+// Regular returns Damaged if something other than a file lies at a path; nothing may.
+func Regular(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if info, err = os.Lstat(path); err == nil {
+			return &Damaged{path, fmt.Errorf("%w but a link to a file that is missing", errNotAFile)}
+		}
+		return nil
+	}
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return &Damaged{path, err}
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return &Damaged{path, fmt.Errorf("%w (%v)", errNotAFile, info.Mode().Type())}
+	}
+	return nil
+}
+
+// Open opens a regular file to read. Anything else at its path is an error at once: a
+// FIFO would be waited for.
+func Open(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err // it names the path
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("open %s: %w (%v)", path, errNotAFile, info.Mode().Type())
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Text reads a regular file, as Open does.
+func Text(path string) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(f)
+	return text, errors.Join(err, f.Close())
+}
+
+// SetAside renames what is damaged, so that a file can take its place, and returns
+// the path at which it is kept. A file of an earlier time that was set aside is
+// replaced, anything else gets another name.
+func SetAside(path string) (kept string, err error) {
+	kept = path + ".damaged"
+	for n := 2; ; n++ {
+		info, err := os.Lstat(kept)
+		old := err == nil && info.Mode().IsRegular() && Regular(path) == nil
+		if errors.Is(err, fs.ErrNotExist) || old {
+			return kept, os.Rename(path, kept)
+		}
+		if err != nil {
+			return "", err
+		}
+		kept = fmt.Sprintf("%s.damaged-%d", path, n)
+	}
+}
+
 // Cache is Read for what can be learned again: a file that is damaged counts as
 // absent, and is kept beside, with .damaged behind its name.
 func Cache[T any](path string, value *T) (found bool, err error) {
@@ -55,11 +133,12 @@ func Cache[T any](path string, value *T) (found bool, err error) {
 	if !errors.As(err, &damaged) {
 		return found, err
 	}
-	slog.Warn("a state file was damaged; its content is learned again", "error", damaged.Err, "kept", path+".damaged")
-	if err := os.Rename(path, path+".damaged"); err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.EROFS) {
-		return false, err
+	kept, err := SetAside(path)
+	if err != nil && (errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS)) {
+		kept, err = path, nil
 	}
-	return false, nil
+	slog.Warn("a state file was damaged; its content is learned again", "file", path, "error", damaged.Err, "kept", kept)
+	return false, err
 }
 
 // Write replaces the value of a file. Two writers of one file take turns.

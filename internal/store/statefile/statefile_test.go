@@ -57,12 +57,51 @@ func TestADamagedFileIsAnErrorWithItsNameAndTheRemedy(t *testing.T) {
 	}
 }
 
-func TestAFileThatCannotBeReadIsNeitherMissingNorDamaged(t *testing.T) {
+func TestAPathThatCannotBeReadIsNeitherMissingNorDamaged(t *testing.T) {
 	var value int
-	found, err := Read(t.TempDir(), &value) // a directory
+	found, err := Read(filepath.Join(t.TempDir(), strings.Repeat("long", 100)), &value)
 	var damaged *Damaged
 	if found || err == nil || errors.As(err, &damaged) || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("found %v, %v", found, err)
+	}
+}
+
+// Whatever lies in a file's place is damage, and is not waited for.
+func TestWhatIsNoFileIsDamagedAndIsSetAside(t *testing.T) {
+	for name, place := range map[string]func(string) error{
+		"a directory": func(path string) error {
+			return errors.Join(os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "file"), nil, 0o600))
+		},
+		"a FIFO":                    func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a link to itself":          func(path string) error { return os.Symlink(path, path) },
+		"a link to what is missing": func(path string) error { return os.Symlink(path+"-missing", path) },
+	} {
+		path := filepath.Join(t.TempDir(), "value.json")
+		for n := range 3 {
+			if err := place(path); err != nil {
+				t.Fatal(err)
+			}
+			var value int
+			var damaged *Damaged
+			if _, err := Read(path, &value); !errors.As(err, &damaged) {
+				t.Errorf("%s: read with %v", name, err)
+			}
+			if found, err := Cache(path, &value); found || err != nil {
+				t.Errorf("%s, time %d: found %v, %v", name, n, found, err)
+			}
+			if err := Write(path, 7); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if found, err := Cache(path, &value); !found || err != nil || value != 7 {
+				t.Errorf("%s: then found %v, %v, %v", name, found, err, value)
+			}
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if list, _ := os.ReadDir(filepath.Dir(path)); len(list) != 3 {
+			t.Errorf("%s: kept are %v, want all three", name, list)
+		}
 	}
 }
 

@@ -56,7 +56,7 @@ func SetBlocked(p paths.Dirs, change func([]guard.Blocked) ([]guard.Blocked, err
 func Check(f *config.File) (all []state.Problem) {
 	for i, name := range guard.BlockOf(f).Files {
 		path := fmt.Sprintf("block.files[%d]", i)
-		file, err := os.Open(name)
+		file, err := statefile.Open(name)
 		if err == nil {
 			_, err = guard.ReadFile(name, file)
 			err = errors.Join(err, file.Close())

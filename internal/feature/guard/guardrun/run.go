@@ -326,7 +326,7 @@ func (w *blockWriter) read(name string) error {
 
 // openIfNewer opens a file unless it is the one that known was read from.
 func openIfNewer(name string, known *listFile) (*os.File, *listFile, error) {
-	file, err := os.Open(name)
+	file, err := statefile.Open(name)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read block list: %w", err)
 	}
@@ -355,7 +355,7 @@ func (w *blockWriter) readRuntime() error {
 	defer file.Close()
 	var list []note
 	if err := json.NewDecoder(file).Decode(&list); err != nil {
-		return fmt.Errorf("read %s: %w", file.Name(), err)
+		return &statefile.Damaged{Path: file.Name(), Err: err}
 	}
 	w.blocked, w.runtime, w.changed = readNotes(list, time.Now(), statefile.Boottime()), *stamp, true
 	return nil

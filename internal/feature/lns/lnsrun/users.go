@@ -13,6 +13,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/feature/lns"
 	"weft/internal/state"
+	"weft/internal/store/statefile"
 	"weft/internal/subscriber"
 )
 
@@ -158,7 +159,7 @@ func readUsersFile(f *config.File, name string) ([]lns.User, []state.Problem) {
 	if i.Mode().Perm()&0o004 != 0 {
 		return nil, fault(state.Error, fmt.Sprintf("other users of this host can read its passwords (mode %o)", i.Mode().Perm()), "chmod 600 "+name)
 	}
-	text, err := os.ReadFile(name)
+	text, err := statefile.Text(name)
 	if err != nil {
 		return nil, fault(state.Warning, err.Error(), "make it readable for weft")
 	}

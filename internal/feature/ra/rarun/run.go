@@ -125,7 +125,7 @@ func (s *links) remembered() map[string]announced {
 
 func readAnnounced(file string) (map[string]announced, error) {
 	m := map[string]announced{}
-	_, err := statefile.Read(file, &m)
+	_, err := statefile.Cache(file, &m)
 	return m, err
 }
 

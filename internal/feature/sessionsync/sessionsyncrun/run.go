@@ -232,7 +232,7 @@ type inSync struct {
 
 func (s *sharing) inSync(tables uint64) bool {
 	var was inSync
-	found, err := statefile.Read(s.inSyncFile(), &was)
+	found, err := statefile.Cache(s.inSyncFile(), &was)
 	if err != nil {
 		s.doors.Log.Warn("cannot read the session-sync state; all sessions are requested from the peers", "error", err)
 	}
