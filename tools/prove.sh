@@ -1,9 +1,9 @@
 #!/bin/bash
 # Run the long proofs and write what came out, with the circumstances, to a
-# directory: parsers.txt, fuzz.txt, race.txt and killed.txt. A file that is there is
+# directory: parsers.txt, fuzz.txt, race.txt, killed.txt and damaged.txt. A file that is there is
 # replaced only if its proof holds.
 #
-#   tools/prove.sh DIRECTORY [parsers|fuzz|race|killed ...]
+#   tools/prove.sh DIRECTORY [parsers|fuzz|race|killed|damaged ...]
 #
 # MUTATED is how many mutated messages each parser gets that the network reaches
 # (default 10000000), and PARSERS a pattern of the tests that feed them (default
@@ -13,7 +13,7 @@ set -euo pipefail
 to=${1:?a directory for the results}
 shift
 proofs=("$@")
-[ $# -gt 0 ] || proofs=(parsers fuzz race killed)
+[ $# -gt 0 ] || proofs=(parsers fuzz race killed damaged)
 mutated=${MUTATED:-10000000}
 fuzz_time=${FUZZTIME:-60s}
 labs=${LABS:-nat64 nat64-stateful dns64 transit failover offload-change lns-restart isolation}
@@ -70,19 +70,31 @@ race() {
 	sed -nE 's/^ *--- PASS: TestEveryScenarioOfTheProgramPasses\/(\S+) \((.*)\)/\1 \2/p' "$work/log" | sort
 }
 
-# the tests of internal/daemon that do more when they are given hours
-killed() {
-	WEFT_PROVE=1 go test -count=1 -v -parallel 4 -timeout 5h -run '^TestKilledAtAny' ./internal/daemon >"$work/log" ||
+# hours runs tests of internal/daemon that do more when they are given hours, and
+# prints what they log.
+hours() {
+	WEFT_PROVE=1 go test -count=1 -v -parallel 4 -timeout 5h -run "$1" ./internal/daemon >"$work/log" ||
 		{ cat "$work/log" >&2; return 1; }
+	sed -nE 's/^ *[a-z_]+_test.go:[0-9]+: //p' "$work/log" | sort
+}
+
+killed() {
 	echo "weft was killed at these points, and started again each time; the host after"
 	echo "weft unload was the host before."
 	echo
-	sed -nE 's/^ *faults_test.go:[0-9]+: //p' "$work/log" | sort
+	hours '^TestKilledAtAny'
+}
+
+damaged() {
+	echo "weft started over files that are damaged in any way, or refused with the file"
+	echo "and the remedy; none ended it by a panic."
+	echo
+	hours '^TestWeftStartsOver'
 }
 
 mkdir -p "$to"
 for proof in "${proofs[@]}"; do
-	case $proof in parsers | fuzz | race | killed) ;; *) echo "prove.sh: there is no proof $proof" >&2; exit 2 ;; esac
+	case $proof in parsers | fuzz | race | killed | damaged) ;; *) echo "prove.sh: there is no proof $proof" >&2; exit 2 ;; esac
 	started=$(date -u +%FT%TZ)
 	begun=$(date +%s)
 	"$proof" >"$work/result"
