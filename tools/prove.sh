@@ -73,7 +73,7 @@ race() {
 # hours runs tests of internal/daemon that do more when they are given hours, and
 # prints what they log.
 hours() {
-	WEFT_PROVE=1 go test -count=1 -v -parallel 4 -timeout 5h -run "$1" ./internal/daemon >"$work/log" ||
+	WEFT_PROVE=1 go test -count=1 -v -parallel 8 -timeout 5h -run "$1" ./internal/daemon >"$work/log" ||
 		{ cat "$work/log" >&2; return 1; }
 	sed -nE 's/^ *[a-z_]+_test.go:[0-9]+: //p' "$work/log" | sort
 }

@@ -74,7 +74,7 @@ func damages(seed uint64, flips int) (list []damage) {
 	text := func(name string, surely bool, change func([]byte) []byte) {
 		list = append(list, damage{name, surely, func(path string, sound []byte) error { return os.WriteFile(path, change(bytes.Clone(sound)), 0o600) }})
 	}
-	text("a half", true, func(b []byte) []byte { return b[:len(b)/2] })
+	text("a half", false, func(b []byte) []byte { return b[:len(b)/2] })
 	text("its last bytes gone", false, func(b []byte) []byte { return b[:max(len(b)-3, 0)] })
 	text("zeroes", true, func(b []byte) []byte { clear(b); return b })
 	text("ones", true, func(b []byte) []byte { return bytes.Repeat([]byte{255}, len(b)) })

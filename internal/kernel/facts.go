@@ -41,6 +41,10 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 	names := linkNames(links)
 	managers := manager.LocalAddr.Of(names)
 	var facts []state.LinkFact
+	ours := map[int]bool{}
+	for _, l := range links {
+		ours[l.Attrs().Index] = isOurs(l.Attrs())
+	}
 	for _, l := range links {
 		a := l.Attrs()
 		// there may be thousands of pseudowires, and their capabilities are known
@@ -50,7 +54,7 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 			Up:        a.RawFlags&unix.IFF_UP != 0,
 			Addresses: byLink[a.Index],
 			Manager:   managers[a.Name],
-			Foreign:   !strings.HasPrefix(a.Alias, mark.AliasPrefix) && a.Group != mark.DoomedGroup,
+			Foreign:   !isOurs(a) && !ours[pairedWith(l)],
 		}
 		if pseudowire {
 			f.XDP, f.XDPTarget = true, true
@@ -133,4 +137,18 @@ func (k *Kernel) LinkAt(index int) (state.LinkFact, error) {
 	}
 	f.XDPTarget = driver.IsXDPTarget(a.Index)
 	return f, nil
+}
+
+// isOurs reports whether weft has made a device, or was about to.
+func isOurs(a *netlink.LinkAttrs) bool {
+	return strings.HasPrefix(a.Alias, mark.AliasPrefix) || a.Group == mark.DoomedGroup
+}
+
+// pairedWith returns the index of the other end of a veth pair, 0 for other devices.
+// weft marks the ends one after the other: a killed start leaves one of them unmarked.
+func pairedWith(l netlink.Link) int {
+	if l.Type() != "veth" || l.Attrs().NetNsID >= 0 {
+		return 0
+	}
+	return l.Attrs().ParentIndex
 }

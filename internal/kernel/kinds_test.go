@@ -141,6 +141,9 @@ func TestADeviceWhoseMakingIsKilledAtAnyStepIsRecognised(t *testing.T) {
 		for _, o := range madeDevices() {
 			n := 1
 			for ; dies(t, dir, o, n); n++ {
+				if list := foreign(t, dir); !slices.Equal(list, []string{"lo"}) {
+					t.Errorf("%s, killed at step %d: the devices %v are taken for the host's own", o, n, list)
+				}
 				if steps := bring(t, dir, state.Desired{o}); len(steps) != 1 || steps[0].Op == state.Remove {
 					t.Errorf("%s, killed at step %d: the next start takes %v", o, n, steps)
 				}
@@ -167,6 +170,26 @@ func TestADeviceWhoseMakingIsKilledAtAnyStepIsRecognised(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// foreign lists the devices that weft has not made.
+func foreign(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	k, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	links, err := k.Links()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range links {
+		if l.Foreign {
+			list = append(list, l.Name)
+		}
+	}
+	return list
 }
 
 func sweep(t *testing.T, dir string) {
