@@ -26,11 +26,11 @@ func importOpenWrt() *cobra.Command {
 dhcp, firewall, wireless, system, jool and the rest. DIR is that directory, the
 root of an unpacked backup, or a file with what uci export prints.
 
-Each line gets a verdict on standard error, lines of one kind together: yes, with
-its place in weft.toml; differs, weft does it otherwise; no, weft does not do it,
-with who does. The last two are comments of the result too. A file that cannot be
-read is one error, with its line. Nothing is changed. Secrets are only in the
-result, never in the verdicts.
+Each line gets a verdict on standard error, lines of one kind together: yes,
+with its place in weft.toml; differs, weft does it otherwise; no, weft does not
+do it, with who does. The last two are comments of the result too. A file that
+cannot be read is one error, with its line. Nothing is changed. Secrets are only
+in the result, never in the verdicts.
 
 The names of devices stay as they are in OpenWrt, unless --device says otherwise.`,
 		Example: "  weft import openwrt /etc/config > weft.toml\n  weft import openwrt backup --device eth0=enp1s0 --device eth1=enp2s0 > weft.toml",

@@ -88,6 +88,10 @@ func ownerOf(dir string) (feature string, table bool) {
 	return name, true
 }
 
+// elsewhere answers words of other routers by sections of weft: it is the user's words
+// that change it, no feature.
+const elsewhere = "internal/config/elsewhere.go"
+
 // touched lists the files outside its folder that each feature stands in.
 func touched(files []routerFile) map[string][]string {
 	sections, users := map[string][]string{}, map[string][]string{} // users: of names of internal/state
@@ -113,7 +117,7 @@ func touched(files []routerFile) map[string][]string {
 	for _, f := range files {
 		owner, table := ownerOf(filepath.Dir(f.path))
 		for feature := range sections {
-			if owner == feature && !table {
+			if owner == feature && !table || f.path == elsewhere {
 				continue
 			}
 			names := func(name string) bool {

@@ -22,6 +22,7 @@ type opener struct {
 func openers() map[string]opener {
 	return map[string]opener{
 		"internal/dnsio":            {parsers: []string{"dns-query", "dns-answer"}},
+		"internal/pingio":           {why: "golang.org/x/net/icmp reads at most 1500 bytes of an echo reply, by fixed offsets; other messages are passed over by their type"},
 		"internal/ndpio":            {parsers: []string{"router-discovery"}},
 		"internal/dhcp6io":          {parsers: []string{"dhcpv6"}},
 		"internal/dhcp4io":          {parsers: []string{"dhcpv4-server", "dhcpv4-client"}},

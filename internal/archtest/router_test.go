@@ -94,6 +94,7 @@ func mutexes() []string {
 		"internal/datapath/datapath.go", "internal/datapath/nat64table/share.go", "internal/datapath/subscribertable/subscribers.go",
 		"internal/dnsio/ask.go", "internal/dnsio/listen.go", "internal/dnsio/peer.go", "internal/dnsio/shares.go", "internal/dnsio/streams.go",
 		"internal/feature/dns64/cache.go", "internal/feature/dns64/limit.go", "internal/feature/dns64/resolve.go",
+		"internal/feature/lns/lnsrun/inbox.go", "internal/feature/ra/rarun/requests.go", // bounded queues between a socket's reader and its loop
 		"internal/feature/nat64/nat64run/discovery.go", "internal/feature/nat64/syns.go",
 		"internal/feature/ra/rarun/link.go",
 		"internal/helper/helper.go", "internal/helper/words.go",

@@ -19,7 +19,7 @@ var otherWords = []struct {
 	{[]string{"bgp", "ospf", "ospf6", "isis", "rip", "frr", "bird"}, "run FRR or BIRD; [route] follows the kernel's routes"},
 	{[]string{"babel", "babeld"}, "run babeld, FRR or BIRD; [route] follows the kernel's routes"},
 	{[]string{"olsr", "batman", "bmx7", "mesh"}, "run the mesh's daemon; [route] follows the kernel's routes, and its device is interface.NAME.device"},
-	{[]string{"gateway", "default_route", "default-gateway", "failover", "multiwan", "mwan3"}, "[uplink.NAME] makes default routes"},
+	{[]string{"gateway", "default_route", "default-gateway", "multiwan", "mwan3"}, "[uplink.NAME] makes default routes"},
 	{[]string{"routes", "static_route", "static_routes", "static"}, "weft sets no static routes: set them by your network manager, or ip route; [uplink.NAME] makes default routes"},
 	{[]string{"address", "addresses", "ip", "network", "networks", "lan", "wan", "device", "ethernet", "link"}, "write [interface.NAME] with device and addresses"},
 	{[]string{"vlan", "vlans", "bond", "bonding", "lacp", "vrf"}, "make the device by your network manager, or ip link, and name it as interface.NAME.device"},
