@@ -17,7 +17,7 @@ const touchedMost = 5
 // touchedToday lists the features that stand in more files, with how many. The number
 // may fall; it may not rise.
 func touchedToday() map[string]int {
-	return map[string]int{"bridge": 16, "host": 12, "lns": 20, "nat64": 32, "offload": 16, "pseudowire": 17, "route": 13}
+	return map[string]int{"bridge": 16, "host": 12, "lns": 20, "nat64": 31, "offload": 16, "pseudowire": 17, "route": 12}
 }
 
 // A file is counted if it
