@@ -198,6 +198,9 @@ func TestAnAccountThatServersObjectToRests(t *testing.T) {
 			t.Fatalf("it was tried %d times", bad.Load())
 		}
 	}
+	c.Account(t.Context(), note(0, StatusStop, "x first"))
+	for receive(t, reported, 1)[0] != "Stop x first" { // the server has read what was sent before
+	}
 	tries := bad.Load()
 	for i := range 20 {
 		c.Account(t.Context(), note(0, StatusStop, fmt.Sprint("x", i)))
