@@ -1,9 +1,9 @@
 #!/bin/bash
 # Run the long proofs and write what came out, with the circumstances, to a
-# directory: parsers.txt, fuzz.txt, race.txt, killed.txt and damaged.txt. A file that is there is
+# directory: parsers.txt, fuzz.txt, race.txt, killed.txt, damaged.txt and attacked.txt. A file that is there is
 # replaced only if its proof holds.
 #
-#   tools/prove.sh DIRECTORY [parsers|fuzz|race|killed|damaged ...]
+#   tools/prove.sh DIRECTORY [parsers|fuzz|race|killed|damaged|attacked ...]
 #
 # MUTATED is how many mutated messages each parser gets that the network reaches
 # (default 10000000), and PARSERS a pattern of the tests that feed them (default
@@ -13,7 +13,7 @@ set -euo pipefail
 to=${1:?a directory for the results}
 shift
 proofs=("$@")
-[ $# -gt 0 ] || proofs=(parsers fuzz race killed damaged)
+[ $# -gt 0 ] || proofs=(parsers fuzz race killed damaged attacked)
 mutated=${MUTATED:-10000000}
 fuzz_time=${FUZZTIME:-60s}
 labs=${LABS:-nat64 nat64-stateful dns64 transit failover offload-change lns-restart isolation}
@@ -85,6 +85,15 @@ killed() {
 	hours '^TestKilledAtAny'
 }
 
+attacked() {
+	echo "While the router was flooded as fast as one core sends, a subscriber logged in, a"
+	echo "name resolved and a host renewed its lease, each within two seconds."
+	echo
+	WEFT_PROVE=1 go test -count=1 -v -timeout 30m -run '^TestEveryScenarioOfTheProgramPasses$/^attack$' ./internal/lab >"$work/log" ||
+		{ cat "$work/log" >&2; return 1; }
+	grep -E -- '--- PASS: .*attack' "$work/log"
+}
+
 damaged() {
 	echo "weft started over files that are damaged in any way, or refused with the file"
 	echo "and the remedy; none ended it by a panic."
@@ -94,7 +103,7 @@ damaged() {
 
 mkdir -p "$to"
 for proof in "${proofs[@]}"; do
-	case $proof in parsers | fuzz | race | killed | damaged) ;; *) echo "prove.sh: there is no proof $proof" >&2; exit 2 ;; esac
+	case $proof in parsers | fuzz | race | killed | damaged | attacked) ;; *) echo "prove.sh: there is no proof $proof" >&2; exit 2 ;; esac
 	started=$(date -u +%FT%TZ)
 	begun=$(date +%s)
 	"$proof" >"$work/result"

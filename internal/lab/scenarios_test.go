@@ -6,6 +6,7 @@ package lab
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"testing"
@@ -18,6 +19,10 @@ func alone(name string, s *Scenario) bool {
 		slices.ContainsFunc(s.Checks, func(c Check) bool { return c.Within > 0 })
 }
 
+// proved are the scenarios that hold times, on a machine that does nothing else: make
+// prove runs them. make test checks that they are well-formed.
+func proved() []string { return []string{"attack"} }
+
 func TestEveryScenarioOfTheProgramPasses(t *testing.T) {
 	weft := program(t)
 	sources, err := Embedded()
@@ -28,6 +33,9 @@ func TestEveryScenarioOfTheProgramPasses(t *testing.T) {
 		s, err := Parse(src)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if slices.Contains(proved(), src.Name) && os.Getenv("WEFT_PROVE") == "" {
+			continue
 		}
 		t.Run(src.Name, func(t *testing.T) {
 			if !alone(src.Name, s) {
