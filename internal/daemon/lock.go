@@ -31,11 +31,10 @@ func lock(path string) (*os.File, error) {
 		f.Close()
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	if err := f.Truncate(0); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("write lock: %w", err)
+	if err = f.Truncate(0); err == nil {
+		_, err = fmt.Fprintln(f, os.Getpid())
 	}
-	if _, err := fmt.Fprintln(f, os.Getpid()); err != nil {
+	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("write lock: %w", err)
 	}

@@ -59,13 +59,11 @@ func Run(ctx context.Context, o Options) error {
 	if err := here.Make(); err != nil {
 		return ability.Explain(err, here.Pins)
 	}
-	fault.At(fault.Begun, "directories made")
 	held, err := lock(here.Lock())
 	if err != nil {
 		return err
 	}
 	defer held.Close()
-	fault.At(fault.Begun, "locked")
 	if err := begun.settle(here, o.Log); err != nil {
 		return err
 	}
@@ -90,7 +88,6 @@ func Run(ctx context.Context, o Options) error {
 	if err := d.listen(ctx, f); err != nil {
 		return err
 	}
-	fault.At(fault.Begun, "listening")
 	return d.loop(ctx)
 }
 

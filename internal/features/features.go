@@ -78,7 +78,7 @@ func All() []Entry {
 		{Feature: route.Feature, Run: routerun.New, Source: routerun.Source},
 		{Feature: pseudowire.Feature, Run: pseudowirerun.New, Source: pseudowirerun.Source, Facts: pseudowirerun.Facts},
 		{Feature: lns.Feature, Run: lnsrun.New(ra.Links{}), Source: lnsrun.Source, Facts: lnsrun.Facts, Check: lnsrun.Check, Unload: lnsrun.Unload},
-		{Feature: guard.Feature, Run: guardrun.New, Source: guardrun.Source, Check: guardrun.Check, Commands: guardrun.Commands},
+		{Feature: guard.Feature, Run: guardrun.New, Source: guardrun.Source, Check: guardrun.Check, Inspect: guardrun.Inspect, Commands: guardrun.Commands},
 		{Feature: firewall.Feature, Source: firewallrun.Source},
 		{Feature: offload.Feature, Run: offloadrun.New, Source: offloadrun.Source, Inspect: offloadrun.Inspect, Root: offloadrun.Check},
 		{Feature: sessionsync.Feature, Run: sessionsyncrun.New, Files: sessionsyncrun.Check},

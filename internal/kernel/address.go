@@ -37,6 +37,9 @@ func (k *Kernel) applyAddress(_ context.Context, o state.Address, remove bool) e
 		add.Flags = unix.IFA_F_NODAD
 	}
 	if err := k.nl.AddrReplace(l, add); err != nil {
+		if v, _ := readSysctl("net/ipv6/conf/" + o.Device + "/disable_ipv6"); o.Prefix.Addr().Is6() && v == "1" {
+			err = fmt.Errorf("%w (IPv6 is switched off there: sysctl -w net.ipv6.conf.%s.disable_ipv6=0)", err, o.Device)
+		}
 		return fmt.Errorf("add address %s to %s: %w", o.Prefix, o.Device, err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"weft/internal/kernel/mark"
 	"weft/internal/kernel/nlconn"
@@ -45,6 +47,9 @@ func (k *Kernel) applyVXLAN(_ context.Context, v state.VXLAN, remove bool) error
 		tunnel.TOS = 1 // the kernel's word for: as the frame has it
 	}
 	if err := k.nl.LinkAdd(tunnel); err != nil {
+		if errors.Is(err, unix.EEXIST) {
+			err = fmt.Errorf("%w (another VXLAN device of this host has VNI %d and port %d: ip -d link show type vxlan)", err, v.VNI, v.Port)
+		}
 		return fmt.Errorf("make vxlan device %s: %w", v.Name, err)
 	}
 	l, err := k.mark(v.Name, v.Owner+" vxlan"+letter(v.LinkLocal, " link-local")+letter(v.DF, " df"))
@@ -55,6 +60,9 @@ func (k *Kernel) applyVXLAN(_ context.Context, v state.VXLAN, remove bool) error
 		return err
 	}
 	if err := k.nl.LinkSetUp(l); err != nil {
+		if errors.Is(err, unix.EADDRINUSE) {
+			err = fmt.Errorf("%w (another program has UDP port %d: ss -lunp)", err, v.Port)
+		}
 		return fmt.Errorf("set %s up: %w", v.Name, err)
 	}
 	return nil

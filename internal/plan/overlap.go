@@ -20,8 +20,14 @@ func overlaps(parts []state.Part, facts state.Facts) []state.Problem {
 	a := &overlap{facts: facts}
 	for _, p := range parts {
 		a.claims = append(a.claims, p.Claims...)
+		a.objects = append(a.objects, p.Objects...)
 	}
 	a.networks = networks(parts, facts)
+	for _, p := range parts {
+		for _, l := range p.Lists {
+			a.claims = append(a.claims, a.near(l)...)
+		}
+	}
 	for i, c := range a.claims {
 		switch c.For {
 		case state.ClaimTranslated:
@@ -30,6 +36,8 @@ func overlaps(parts []state.Part, facts state.Facts) []state.Problem {
 			a.given(c)
 		case state.ClaimBlocked:
 			a.blocked(c)
+		case state.ClaimOwn:
+			a.own(c)
 		}
 		for _, other := range a.claims[:i] {
 			a.pair(c, other)
@@ -90,7 +98,7 @@ func networks(parts []state.Part, facts state.Facts) (list []network) {
 			}
 		}
 		for _, c := range part.Claims {
-			if c.For == state.ClaimNetwork && !made[c.Device] {
+			if c.For == state.ClaimOwn && !made[c.Device] {
 				add(c.Device, c.Prefix)
 			}
 		}
@@ -101,6 +109,7 @@ func networks(parts []state.Part, facts state.Facts) (list []network) {
 type overlap struct {
 	facts    state.Facts
 	claims   []state.Claim
+	objects  state.Desired
 	networks []network
 	problems []state.Problem
 }
@@ -185,6 +194,7 @@ func (a *overlap) blocked(c state.Claim) {
 			return x.For == state.ClaimExcepted && x.Device == c.Device && x.Prefix.Bits() >= c.Prefix.Bits() && x.Prefix.Contains(addr)
 		})
 	}
+	a.peers(c, cut)
 	for _, r := range a.facts.Routes {
 		if r.Device == c.Device && r.Gateway.IsValid() && cut(r.Gateway) {
 			a.problem(state.Warning, c, fmt.Sprintf("drops packets from %s, the gateway of the host's route %s", r.Gateway, r), fmt.Sprintf("add it to %s, as %q", c.Except, netip.PrefixFrom(r.Gateway, r.Gateway.BitLen())))

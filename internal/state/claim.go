@@ -8,7 +8,7 @@ type Claim struct {
 	Prefix  netip.Prefix
 	For     ClaimKind
 	Section string // as in nat64.main; what overlaps within one is its own matter
-	Device  string // ClaimBlocked and ClaimExcepted: where sources are refused
+	Device  string // ClaimBlocked and ClaimExcepted: where sources are refused; ClaimOwn: which has the address
 	Except  string // ClaimBlocked: the key whose prefixes are not refused
 	Path    string
 	Pos     Position
@@ -24,5 +24,12 @@ const (
 	ClaimRouted                      // only routed to a device of weft's
 	ClaimBlocked                     // sources that are dropped
 	ClaimExcepted                    // sources that are not, in spite of ClaimBlocked
-	ClaimNetwork                     // an address that Device has by the file, whether it is there or not, and the network there
+	ClaimOwn                         // an address that Device has by the file, whether it is there or not, and the network there
+	ClaimPeer                        // the remote end of a feature, whose packets must arrive
 )
+
+// ClaimList is many claims that differ by their prefixes: a block list may have a million.
+type ClaimList struct {
+	Each     Claim
+	Prefixes []netip.Prefix
+}

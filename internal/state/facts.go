@@ -30,6 +30,7 @@ type Facts struct {
 	Outsiders    []string                     // users and groups of weft.toml that the host does not have: "user NAME", "group NAME"
 	NoVLANs      bool                         // the kernel's bridges are known to tell no VLANs apart
 	Switch       SwitchFormat                 // tags of the switch behind conduits, SwitchNone: packets are taken at its ports
+	Listed       map[string][]netip.Prefix    // what block lists outside of weft.toml hold, by their keys there; only for plans that people read
 	Sysctls      map[string]string            // settings that matter to the checks, by name below /proc/sys
 }
 

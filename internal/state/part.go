@@ -6,6 +6,7 @@ type Part struct {
 	Objects  Desired
 	Needs    []Need
 	Claims   []Claim
+	Lists    []ClaimList
 	Problems []Problem
 }
 

@@ -35,6 +35,24 @@ func (p *planner) warn(path, what, remedy string) {
 	p.problems = append(p.problems, state.Problem{Severity: state.Warning, Pos: p.f.Position(path), Path: path, What: what, Remedy: remedy})
 }
 
+// fits reports whether a device of the host can be a port; one of another bridge is
+// taken from there until weft unload.
+func (p *planner) fits(c *Config, q port) bool {
+	l, _ := p.facts.Link(q.Device)
+	path := q.Path + ".interface"
+	if l.Encap != "" {
+		p.problems = append(p.problems, state.Problem{
+			Pos: p.f.Position(path), Path: path, What: fmt.Sprintf("%s has no Ethernet frames (link/%s): no bridge takes it as a port", l.Name, l.Encap),
+			Remedy: "take it out of the ports, or bridge a pseudowire that goes through it",
+		})
+		return false
+	}
+	if master, ok := p.facts.Link(l.Master); ok && master.Foreign && master.Name != c.Device {
+		p.warn(path, fmt.Sprintf("%s is a port of %s, which weft has not made: it leaves that while weft has it as a port", l.Name, master.Name), "take it out there, or out of the ports here")
+	}
+	return true
+}
+
 func (p *planner) bridge(name string, c *Config) {
 	path := "bridge." + name
 	l, made := p.facts.Link(c.Device)
@@ -58,6 +76,8 @@ func (p *planner) bridge(name string, c *Config) {
 			if !slices.Contains(p.facts.Made, q.Device) {
 				p.warn(q.Path+".interface", fmt.Sprintf("this host has no device %q yet; it joins the bridge when it comes", q.Device), "make the device, or let weft make it with kind")
 			}
+			continue
+		} else if !p.fits(c, q) {
 			continue
 		}
 		ports = append(ports, q)

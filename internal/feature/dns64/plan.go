@@ -19,6 +19,7 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 		return state.Part{Feature: "dns64"}
 	}
 	var problems []state.Problem
+	var claims []state.Claim
 	add := func(severity state.Severity, path, what, remedy string) {
 		problems = append(problems, state.Problem{Severity: severity, Pos: f.Position(path), Path: path, What: what, Remedy: remedy})
 	}
@@ -31,13 +32,17 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 		if what != "" {
 			continue
 		}
+		if a := to.Address.Addr(); !a.IsLoopback() {
+			path := fmt.Sprintf("dns64.forwarders[%d]", i)
+			claims = append(claims, state.Claim{Prefix: netip.PrefixFrom(a, a.BitLen()), For: state.ClaimPeer, Section: "dns64", Path: path, Pos: f.Position(path)})
+		}
 		if slices.Contains(listens, to.Address) && to.Transport != TLS {
 			if _, known := ownAddress(f, c, to); !known { // else check has said so
 				add(state.Error, fmt.Sprintf("dns64.forwarders[%d]", i), fmt.Sprintf("%s is this router itself: questions would go round in circles", to), "name another resolver")
 			}
 		}
 	}
-	return state.Part{Feature: "dns64", Problems: problems}
+	return state.Part{Feature: "dns64", Claims: claims, Problems: problems}
 }
 
 // Interfaces returns the NAMEs of the interfaces that [dns64] of f answers on.

@@ -2,7 +2,9 @@ package guard
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 
 	"weft/internal/config"
 	"weft/internal/state"
@@ -29,6 +31,7 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 				continue // the planner refuses it
 			}
 			part.Claims = append(part.Claims, claims(f, name, l.Name)...)
+			part.Lists = append(part.Lists, lists(f, facts, name, l.Name)...)
 			part.Objects = append(part.Objects, state.Guard{Device: l.Name, Bogons: c.Bogons, Reverse: c.ReversePath.state(), Rates: c.rates()})
 		}
 	}
@@ -63,4 +66,13 @@ func claims(f *config.File, name, device string) (list []state.Claim) {
 		add(fmt.Sprintf("block.except[%d]", i), p, state.ClaimExcepted)
 	}
 	return list
+}
+
+// lists are the same out of the files and sets that [block] names.
+func lists(f *config.File, facts state.Facts, name, device string) (all []state.ClaimList) {
+	for _, path := range slices.Sorted(maps.Keys(facts.Listed)) {
+		c := state.Claim{For: state.ClaimBlocked, Device: device, Except: "[block] except", Section: "guard." + name, Path: path, Pos: f.Position(path)}
+		all = append(all, state.ClaimList{Each: c, Prefixes: facts.Listed[path]})
+	}
+	return all
 }

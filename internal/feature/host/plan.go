@@ -29,8 +29,9 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 	for _, name := range f.Names("interface") {
 		i := f.Interface(name)
 		_, there := facts.Link(i.Device)
-		for _, a := range i.Addresses {
-			claims = append(claims, state.Claim{For: state.ClaimNetwork, Prefix: a, Section: "interface." + name, Device: i.Device})
+		for n, a := range i.Addresses {
+			path := fmt.Sprintf("interface.%s.addresses[%d]", name, n)
+			claims = append(claims, state.Claim{Prefix: a, For: state.ClaimOwn, Section: "interface." + name, Device: i.Device, Path: path, Pos: f.Position(path)})
 		}
 		if !there && slices.Contains(facts.Made, i.Device) {
 			continue // it comes in a round of its own

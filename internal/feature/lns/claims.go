@@ -30,6 +30,9 @@ func claims(f *config.File) (list []state.Claim) {
 			}
 			add(key, netip.PrefixFrom(g, 32), state.ClaimGateway)
 		}
+		for i, l := range c.LACs {
+			add(fmt.Sprintf("lacs[%d].address", i), l.Address, state.ClaimPeer)
+		}
 		each("prefixes", c.Prefixes)
 		each("delegate", c.Delegate)
 		each("ipv6_addresses", c.Addresses6)

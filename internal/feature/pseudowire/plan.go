@@ -42,7 +42,7 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 	for _, name := range names {
 		p.pseudowire(name)
 	}
-	return state.Part{Feature: "pseudowire", Objects: slices.Concat(p.pseudowires, p.settings, p.ends), Needs: p.needs, Problems: p.problems}
+	return state.Part{Feature: "pseudowire", Objects: slices.Concat(p.pseudowires, p.settings, p.ends), Needs: p.needs, Claims: peers(f), Problems: p.problems}
 }
 
 type planner struct {

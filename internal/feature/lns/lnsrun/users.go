@@ -156,6 +156,9 @@ func readUsersFile(f *config.File, name string) ([]lns.User, []state.Problem) {
 	if err != nil {
 		return nil, fault(state.Warning, err.Error(), "make it readable for weft")
 	}
+	if !i.Mode().IsRegular() {
+		return nil, fault(state.Error, "is no regular file ("+i.Mode().Type().String()+")", "name a file with [[subscribers]], or remove users_file")
+	}
 	if i.Mode().Perm()&0o004 != 0 {
 		return nil, fault(state.Error, fmt.Sprintf("other users of this host can read its passwords (mode %o)", i.Mode().Perm()), "chmod 600 "+name)
 	}

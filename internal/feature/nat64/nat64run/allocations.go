@@ -154,6 +154,9 @@ func (r *allocationRun) openAll() error {
 		if err != nil {
 			return err
 		}
+		if store.Damaged != nil {
+			r.log.Warn("the allocation log was damaged; earlier allocations are in the file that is set aside", "file", t.file, "error", store.Damaged)
+		}
 		keepFor := time.Duration(t.days) * 24 * time.Hour
 		file := &allocationFile{store: store, log: allocationlog.New(store, keepFor), layouts: allocationlog.NewLayouts(store, keepFor), fresh: map[int]bool{}}
 		r.files[t.file] = file
