@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +146,9 @@ func (w *topology) feed(s *netspace.Space, text, line string) {
 
 // weft runs the program in the router.
 func (w *topology) weft(arguments ...string) (string, error) {
+	if arguments[0] == "show" && !slices.Contains(arguments, "--json") && !slices.Contains(arguments, "--wide") {
+		arguments = append(slices.Clone(arguments), "--wide") // no text is broken between lines
+	}
 	return w.exec(w.router, append([]string{testbin.Weft(w.t)}, arguments...)...)
 }
 

@@ -68,7 +68,7 @@ func begin(path string, log func(string)) (*child, error) {
 	}
 	c := &child{cmd: exec.Command(path), conn: conn, words: &words{log: log}}
 	c.cmd.ExtraFiles, c.cmd.Stderr = []*os.File{theirs}, c.words
-	c.cmd.Dir, c.cmd.Env = "/", environment(os.Environ())
+	c.cmd.Env = environment(os.Environ())                   // in the directory of weft, to which paths of weft.toml are relative
 	c.cmd.WaitDelay = grace                                 // for who has inherited its standard error
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt at the terminal is weft's to handle
 	if c.life, err = c.cmd.StdinPipe(); err != nil {

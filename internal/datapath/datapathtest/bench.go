@@ -67,8 +67,8 @@ func New(t *testing.T, toml string, parts ...datapath.Part) *Bench {
 		facts.Links = append(facts.Links, l)
 	}
 	desired, problems := plan.Desire([]state.Part{nat64.Plan(f, facts)}, facts)
-	for _, p := range problems {
-		t.Fatal(p)
+	if state.HasErrors(problems) {
+		t.Fatal(problems)
 	}
 	b.Reference = nat64.From(f, "main").Reference(f, facts)
 	b.Desired = desired
