@@ -163,11 +163,10 @@ func TestReadyMeansThatTheListIsInForce(t *testing.T) {
 	w.run(w.member, "ip route add default via 10.9.0.1")
 	w.run(w.server, "ip route add default via 198.51.100.1")
 	r := w.launch()
-	r.await("STATUS=reading the block list", "READY=1")
-	if out := w.mustWeft("show", "guards"); !strings.Contains(out, "lan") {
-		t.Errorf("show guards says meanwhile\n%s", out)
-	}
 	r.await("READY=1")
+	if out := w.mustWeft("show", "guards"); !strings.Contains(out, "lan") {
+		t.Errorf("show guards says\n%s", out)
+	}
 	if w.reaches(w.member, "198.51.100.9") {
 		t.Error("it is ready, and who is blocked gets through")
 	}
