@@ -125,9 +125,7 @@ func TestAPeersOwnConnectionsAreBounded(t *testing.T) {
 		if err := c.Handshake(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.WriteString(c, line); err != nil {
-			t.Fatal(err)
-		}
+		_, _ = io.WriteString(c, line) // it may be refused before its end: what is read says so
 		return c
 	}
 	var all []*tls.Conn
