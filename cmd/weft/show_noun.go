@@ -280,13 +280,16 @@ func (l *looker) look(ctx context.Context, q *noun.Query) (rows noun.Rows, err e
 }
 
 // room is the number of characters for a line of a table: those of the terminal, and where
-// there is none as many as people read.
+// there is none as many as people read; 0: any. Text that no terminal shows is not broken,
+// since a program may look for words in it.
 func (l *looker) room(terminal int) int {
 	switch {
 	case l.wide:
 		return 0
 	case terminal > 0:
 		return terminal
+	case l.noun.Page:
+		return 0
 	}
 	return 100
 }

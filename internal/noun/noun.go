@@ -70,6 +70,7 @@ type Noun struct {
 	Aliases, Examples []string
 	From              From
 	Idle, Hidden      bool
+	Page              bool // text instead of a table
 	Args              []Arg
 	Variants          []Noun
 	Columns           []string
@@ -96,7 +97,7 @@ type erased interface {
 func (o Of[S, R]) Noun() Noun {
 	n := Noun{
 		Name: o.Name, Short: o.Short, Long: o.Long, Aliases: o.Aliases, Examples: o.Examples, From: o.From, Idle: o.Idle, Hidden: o.Hidden,
-		Args: o.Args, Variants: o.Variants, of: o,
+		Page: o.Page != nil, Args: o.Args, Variants: o.Variants, of: o,
 	}
 	for _, c := range o.Columns {
 		n.Columns = append(n.Columns, c.Name)
