@@ -15,7 +15,7 @@ import (
 )
 
 func checkCommand() *cobra.Command {
-	var asJSON, schema, fileOnly, expand bool
+	var asJSON, schema, fileOnly bool
 	c := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Report all errors of FILE",
@@ -31,11 +31,8 @@ warning for other users, who may check a file for another machine. So may root
 with --file-only. As root, the command also reports what [offload] cannot
 offload here: interfaces, and nftables rules that look at each packet.
 
---expand prints the file with the sections that [wan.NAME] and [lan.NAME] stand
-for in their place: what it prints means the same.
-
 --schema prints the JSON Schema of weft.toml, for editors.`,
-		Example: "  weft check weft.toml\n  weft check --expand weft.toml\n  weft check --schema > weft.schema.json",
+		Example: "  weft check weft.toml\n  weft check --schema > weft.schema.json",
 		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if schema {
@@ -65,10 +62,6 @@ for in their place: what it prints means the same.
 			if state.HasErrors(problems) {
 				return errReported
 			}
-			if expand {
-				fmt.Fprint(cmd.OutOrStdout(), f.Expanded())
-				return nil
-			}
 			if !asJSON {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: OK\n", fileOf(args))
 			}
@@ -77,8 +70,6 @@ for in their place: what it prints means the same.
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the problems as a JSON array")
 	c.Flags().BoolVar(&fileOnly, "file-only", false, "check the file alone, not against this host")
-	c.Flags().BoolVar(&expand, "expand", false, "print the file with what its sections stand for")
-	c.MarkFlagsMutuallyExclusive("expand", "json")
 	c.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of weft.toml")
 	return c
 }

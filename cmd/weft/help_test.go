@@ -46,6 +46,8 @@ func TestMistakesOnTheCommandLineAreAnsweredWithHelp(t *testing.T) {
 	for _, c := range []struct{ line, says string }{
 		{"chekc weft.toml", "Did you mean this?\n\tcheck"},
 		{"show counter", "did you mean counters?"},
+		{"show counter --wide", "did you mean counters?"},
+		{"show counters --wid", "unknown flag: --wid"},
 		{"show nothing-like-it", "weft show --help lists them"},
 		{"lab runn nat64", "did you mean run?"},
 		{"lab run", "weft lab list shows the scenarios"},

@@ -192,3 +192,43 @@ func TestWhatTheSwitchesOfForwardingChangeIsPutBack(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A table of the host that has the name of weft's stays as it is, whatever is wanted
+// and at the end, and does not keep the rest from being looked at.
+func TestATableOfTheHostIsNeverReplaced(t *testing.T) {
+	space, dir := spacetest.New(t, "router"), t.TempDir()
+	err := space.Do(func() error {
+		nft := func(argv ...string) string {
+			out, err := exec.Command("nft", argv...).CombinedOutput()
+			if err != nil {
+				t.Fatalf("nft %v: %v\n%s", argv, err, out)
+			}
+			return string(out)
+		}
+		nft("add table inet weft; add chain inet weft mine")
+		before := nft("list", "ruleset")
+		k, err := Open(dir)
+		if err != nil {
+			return err
+		}
+		defer k.Close()
+		want := state.NFTable{Name: "weft", Owner: "firewall", Body: "\tchain a {\n\t}\n"}
+		found, err := k.Observe(t.Context(), state.Desired{want})
+		if err != nil || len(found) != 0 {
+			t.Errorf("observed are %v, %v", found, err)
+		}
+		if err := k.applyNFTable(t.Context(), want, false); !errors.Is(err, ErrForeignTable) {
+			t.Errorf("making it gives %v", err)
+		}
+		if err := k.applyNFTable(t.Context(), want, true); err != nil {
+			t.Errorf("removing it gives %v", err)
+		}
+		if after := nft("list", "ruleset"); after != before {
+			t.Errorf("the host's table is now\n%s\nit was\n%s", after, before)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

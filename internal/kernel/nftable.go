@@ -19,12 +19,38 @@ func nfComment(o state.NFTable) string {
 	return fmt.Sprintf("weft: made of %s, content %016x", o.Owner, h.Sum64())
 }
 
+// ErrForeignTable is returned if the host has a table of that name which is not weft's;
+// it stays.
+var ErrForeignTable = errors.New("the host has its own table of that name in nftables, which weft never replaces")
+
+// listNFTable returns what nft prints of a table; empty: there is none, or no nft.
+func listNFTable(ctx context.Context, name string) string {
+	ctx, cancel := context.WithTimeout(ctx, netfilter.Timeout)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "nft", "list", "table", "inet", name).Output()
+	if err != nil {
+		return ""
+	}
+	return string(out)
+}
+
+// foreignNFTable reports whether a table as listed is another's.
+func foreignNFTable(listing string) bool {
+	return listing != "" && !strings.Contains(listing, `comment "weft: `)
+}
+
 // applyNFTable replaces the table in one transaction: no packet meets half of it, and a
 // script that nft refuses changes nothing.
 func (k *Kernel) applyNFTable(ctx context.Context, o state.NFTable, remove bool) error {
+	foreign := foreignNFTable(listNFTable(ctx, o.Name))
 	gone := fmt.Sprintf("table inet %[1]s\ndelete table inet %[1]s\n", o.Name)
-	if remove {
+	switch {
+	case remove && foreign:
+		return k.journal.forget(o.Key())
+	case remove:
 		return errors.Join(runNFT(ctx, gone), k.journal.forget(o.Key()))
+	case foreign:
+		return fmt.Errorf("%w: table inet %s; delete it (nft delete table inet %[2]s), or load it with another name", ErrForeignTable, o.Name)
 	}
 	if err := k.journal.note(o.Key(), "none"); err != nil {
 		return err
@@ -32,7 +58,7 @@ func (k *Kernel) applyNFTable(ctx context.Context, o state.NFTable, remove bool)
 	return runNFT(ctx, gone+fmt.Sprintf("table inet %s {\n\tcomment \"%s\"\n\n%s}\n", o.Name, nfComment(o), o.Body))
 }
 
-// observeNFTables reports the tables that weft has made, or wants to make.
+// observeNFTables reports the tables that weft has made.
 func (k *Kernel) observeNFTables(v *view) (found []state.NFTable, err error) {
 	tables := map[string]state.NFTable{}
 	for key := range k.journal.was {
@@ -46,17 +72,12 @@ func (k *Kernel) observeNFTables(v *view) (found []state.NFTable, err error) {
 		}
 	}
 	for name, want := range tables {
-		ctx, cancel := context.WithTimeout(v.ctx, netfilter.Timeout)
-		out, err := exec.CommandContext(ctx, "nft", "list", "table", "inet", name).Output()
-		cancel()
-		switch {
-		case err != nil: // none, or no nft: making it says so
-		case strings.Contains(string(out), `comment "`+nfComment(want)+`"`):
+		switch listing := listNFTable(v.ctx, name); {
+		case listing == "" || foreignNFTable(listing): // making it says what is wrong
+		case strings.Contains(listing, `comment "`+nfComment(want)+`"`):
 			found = append(found, want)
-		case strings.Contains(string(out), `comment "weft: `):
-			found = append(found, state.NFTable{Name: name})
 		default:
-			return nil, fmt.Errorf("there is a table inet %s that is not weft's: give it another name (nft rename is not there: list it, change the name, load it)", name)
+			found = append(found, state.NFTable{Name: name})
 		}
 	}
 	return found, nil

@@ -84,6 +84,9 @@ func checkZone(c *config.Checker, name string, z *Zone) {
 	}
 	zones := c.File().Names("zone")
 	for i, in := range z.Interfaces {
+		if at := c.File().Interface(in); at != nil && strings.ContainsAny(at.Device, `*"\`) {
+			c.Error(fmt.Sprintf("interfaces[%d]", i), fmt.Sprintf("nftables cannot name the device %q", at.Device), "give the device a name without *, quotes and backslashes (ip link set DEVICE name NAME)")
+		}
 		for _, other := range zones {
 			if o := ZoneFrom(c.File(), other); other < name && slices.Contains(o.Interfaces, in) {
 				c.Error(fmt.Sprintf("interfaces[%d]", i), fmt.Sprintf("%q is in [zone.%s] already", in, other), "an interface is in one zone")

@@ -11,7 +11,6 @@ type device struct {
 	name, kind string // kind: bridge, 8021q, macvlan ...; empty: a device that is there
 	s          *section
 	used       *link // the interface that has it
-	port       bool  // of a bridge
 }
 
 // port is one of a bridge.

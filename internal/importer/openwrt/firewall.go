@@ -51,14 +51,14 @@ func (c *converter) zoneLinks(name string) (links []*link) {
 	return links
 }
 
-// firewall reads flow offload and blocked sources, and leaves all else to nftables.
+// firewall reads flow offload and blocked sources, and names for all else the sections to write.
 func (c *converter) firewall() {
 	for _, s := range c.of("firewall", "defaults") {
 		c.flows(s)
 		for _, option := range []string{"syn_flood", "synflood_protect"} {
 			s.no(option, "weft does not limit SYN packets by default", "[guard.NAME] syn_per_source and syn_total; fw4's own limit comes with its rules")
 		}
-		s.rest(No, "weft has no firewall", fw4)
+		s.rest(No, "the import does not write the firewall", fw4)
 	}
 	sets := map[string]*section{}
 	for _, s := range c.of("firewall", "ipset") {
@@ -70,28 +70,28 @@ func (c *converter) firewall() {
 			continue
 		}
 		c.blockRule(s, sets)
-		s.rest(No, "weft has no firewall rules", fw4)
+		s.rest(No, "the import does not write rules of the firewall", fw4)
 	}
 	for _, s := range c.of("firewall", "redirect") {
 		if !s.on("enabled", true) {
 			s.rest(Yes, "not enabled, and left out", "")
 			continue
 		}
-		s.rest(No, "weft has no port forwarding for IPv4", fw4+"; to reach an IPv6 node from IPv4, [nat64.NAME] has static")
+		s.rest(No, "the import does not write port forwards", fw4+"; to reach an IPv6 node from IPv4, [nat64.NAME] has static")
 	}
 	if p := c.packages["firewall"]; p != nil {
 		for _, s := range p.sections {
 			switch s.Type {
 			case "zone":
-				s.rest(No, "weft has no firewall zones, and no masquerading", fw4)
+				s.rest(No, "the import does not write zones and masquerading", fw4)
 			case "forwarding":
 				s.rest(No, "weft forwards between all interfaces; nftables says what may not", fw4)
 			case "nat":
-				s.rest(No, "weft has no NAT for IPv4", fw4)
+				s.rest(No, "the import does not write NAT for IPv4", fw4)
 			case "include":
 				s.rest(No, "weft runs no scripts of a firewall", "take what it does over to nftables")
 			default:
-				s.rest(No, "weft has no firewall", fw4)
+				s.rest(No, "the import does not write the firewall", fw4)
 			}
 		}
 	}

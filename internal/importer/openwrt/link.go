@@ -252,9 +252,9 @@ func (c *converter) judgeStatic(i *iface, at string) {
 	s.yes("", at)
 	s.yes("proto", at)
 	s.table(interfaceOptions, "DEVICE", i.device)
-	for option, family := range map[string]string{"gateway": "ip", "ip6gw": "ip -6"} {
+	for _, option := range []string{"gateway", "ip6gw"} {
 		if s.has(option) {
-			s.no(option, "weft sets no default route", fmt.Sprintf("by your network manager, or: %s route add default via %s dev %s", family, printable(s.value(option)), i.device))
+			s.no(option, "the import does not write default routes", fmt.Sprintf("add [uplink.%s] with gateways = [%q]", i.name, printable(s.value(option))))
 		}
 	}
 	s.rest(No, "weft has no such setting of an interface", "set it by your network manager, if it is needed")

@@ -76,7 +76,7 @@ var keepers = map[string]foreign{
 	"olsrd":           {"weft has no routing protocol", "run olsrd; [route] follows the kernel's routes"},
 	"babeld":          {"weft has no routing protocol", "run babeld; [route] follows the kernel's routes"},
 	"qos":             {"weft has no queues", "set cake by tc"},
-	"mwan3":           {"weft has no failover between uplinks", "keep policy routing by ip rule and a monitor of your own; weft leaves routes of others alone"},
+	"mwan3":           {"the import does not write uplinks", "add [uplink.NAME] for each, with gateways and probe: the first that works is used"},
 	"pbr":             {"weft has no policy routing", "take the rules over to nftables and ip rule"},
 	"banip":           {"belongs to banIP", "[block] has files and sets of nftables"},
 	"openvpn":         {"weft is no OpenVPN", "run openvpn, and name its device in [interface.NAME]"},

@@ -19,7 +19,7 @@ var pppProtocols = map[string]bool{"pppoe": true, "pppoa": true, "ppp": true, "3
 var interfaceOptions = map[string]mark{
 	"auto":       {Yes, "interfaces of weft are up from the start", ""},
 	"force_link": {Yes, "weft adds addresses whether or not there is a carrier", ""},
-	"zone":       {No, "weft has no firewall zones", fw4},
+	"zone":       {No, "the import does not write zones", fw4},
 	"delegate":   {Yes, "weft delegates what is in the file", ""},
 	"broadcast":  {Yes, "the kernel works it out", ""},
 	"ipv6":       {No, "weft leaves IPv6 of a device as it is", "set net.ipv6.conf.DEVICE.disable_ipv6 by sysctl"},
@@ -60,4 +60,4 @@ var bridgeOptions = map[string]mark{
 	"max_age":           {Yes, "for spanning tree, which weft's bridges do not have", ""},
 }
 
-const fw4 = "fw4 print on the OpenWrt router gives its rules for nftables"
+const fw4 = "write [zone.NAME] and [firewall]; or keep rules of nftables: fw4 print on the OpenWrt router gives them"

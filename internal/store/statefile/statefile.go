@@ -64,7 +64,7 @@ func content(path string) ([]byte, error) {
 func Regular(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if info, err = os.Lstat(path); err == nil {
+		if _, err = os.Lstat(path); err == nil {
 			return &Damaged{path, fmt.Errorf("%w but a link to a file that is missing", errNotAFile)}
 		}
 		return nil
