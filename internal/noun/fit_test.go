@@ -79,3 +79,18 @@ func TestManyRowsFit(t *testing.T) {
 		t.Errorf("%d lines, %v", strings.Count(out.String(), "\n"), err)
 	}
 }
+
+// What is wrong may be several errors, a line each: the row stays a row.
+func TestACellOfSeveralLinesStaysInItsRow(t *testing.T) {
+	type row struct{ why, remedy string }
+	n := Of[struct{}, row]{Name: "x", Columns: []Column[row]{
+		{Name: "WHY", Text: func(r row) string { return r.why }}, {Name: "REMEDY", Text: func(r row) string { return r.remedy }},
+	}}
+	var out bytes.Buffer
+	if err := n.table(&out, []row{{"one\ntwo\tthree", "none"}}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if want := "WHY             REMEDY\none; two three  none\n"; out.String() != want {
+		t.Errorf("the table is\n%swant\n%s", &out, want)
+	}
+}

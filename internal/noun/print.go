@@ -91,6 +91,9 @@ func (o Of[S, R]) page(w io.Writer, rows []R, width int) error {
 	return err
 }
 
+// oneLine keeps a cell in its row: an error may join several, a line each.
+var oneLine = strings.NewReplacer("\n", "; ", "\t", " ")
+
 // lines prints the columns: those for wide terminals if there is room, and long cells in
 // several lines.
 func (o Of[S, R]) lines(w io.Writer, rows []R, width int) error {
@@ -100,7 +103,7 @@ func (o Of[S, R]) lines(w io.Writer, rows []R, width int) error {
 	for i, c := range o.Columns {
 		columns[i] = append(make([]string, 0, len(rows)+1), c.Name)
 		for _, r := range rows {
-			columns[i] = append(columns[i], c.Text(r))
+			columns[i] = append(columns[i], oneLine.Replace(c.Text(r)))
 		}
 		for _, cell := range columns[i] {
 			widest[i] = max(widest[i], utf8.RuneCountInString(cell))

@@ -63,7 +63,7 @@ func (r *Runner) Status(ctx context.Context) []state.Health {
 		if fault := errors.Join(s.running.server.Fault(), s.running.guard.Fault()); s.fault == nil && fault != nil {
 			return []state.Health{state.HealthOf("dns64", "", fault, "all other queries are answered; report it with the text above")}
 		}
-		return []state.Health{state.HealthOf("dns64", "", s.fault, "stop the other name server, or set [dns64] listen; weft tries again every few seconds")}
+		return []state.Health{state.HealthOf("dns64", "", s.fault, "stop the other name server, or set [dns64] port; weft tries again every few seconds")}
 	})
 }
 
