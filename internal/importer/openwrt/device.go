@@ -10,7 +10,6 @@ import (
 type device struct {
 	name, kind string // kind: bridge, 8021q, macvlan ...; empty: a device that is there
 	s          *section
-	used       *link // the interface that has it
 }
 
 // port is one of a bridge.
