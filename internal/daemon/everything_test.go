@@ -40,6 +40,15 @@ syn_per_source = 50
 syn_total = 2000
 [block]
 prefixes = ["203.0.113.128/25"]
+[uplink.wan]
+gateways = ["198.51.100.254", "fe80::fe"]
+probe = ["198.51.100.254"]
+[zone.wan]
+interfaces = ["wan"]
+[zone.lan]
+interfaces = ["lan"]
+[firewall]
+port_forwards = [{ name = "web", port = "443", to = "192.0.2.9" }]
 [bridge.guests]
 ports = [{ interface = "vm", role = "uplink" }, { interface = "guest1", kind = "tap", macs = ["02:00:00:00:00:11"] }, { interface = "guest2", kind = "veth", macs = ["02:00:00:00:00:12"] }]
 [pseudowire.attic]
@@ -90,6 +99,9 @@ sessions = 4096
 dhcpv6 = "stateful"
 pool = ["2001:db8:1::d:0/112"]
 leases = "%[1]s/lan.leases"
+[zone.wan]
+interfaces = ["wan"]
+services = ["ssh"]
 [bridge.other]
 ports = [{ interface = "vm", role = "uplink" }, { interface = "guest3", kind = "veth", macs = ["02:00:00:00:00:13"] }]
 [pseudowire.attic]
